@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use upstream::redact::redacted;
 
 use crate::catalog::MergedCatalog;
+use crate::config::BackendKey;
 
 /// Records requests in the event log.
 pub(crate) struct RequestAudit {
@@ -30,7 +31,7 @@ impl RequestAudit {
         Self { log, catalog }
     }
 
-    /// The arguments of a call that was denied, as its event has them.
+    /// The arguments of a call that was denied, or is about no tool, as its event has them.
     fn arguments(&self, tool: &str, arguments: &RawValue) -> ArgumentTypes {
         let catalog = Arc::clone(&self.catalog.lock());
         let mut tools = catalog.lists.tools.iter();
@@ -53,9 +54,10 @@ impl Audit for RequestAudit {
             outcome = Outcome::Denied;
         }
         let mut item = request.item.as_deref().unwrap_or_default().to_owned();
-        let mut arguments = request.arguments.filter(|_| request.denial.is_some());
+        let mut arguments = request.arguments;
         // What `call_tool` would have called.
         if item == CALL_TOOL
+            && (request.denial.is_some() || request.failure.is_some())
             && let Some(given) = arguments
             && let Some(name) = member(given.get(), "name").and_then(string)
         {
@@ -63,6 +65,15 @@ impl Audit for RequestAudit {
             arguments = called.and_then(|called| serde_json::from_str(called).ok());
             item = name.into_owned();
         }
+        // A tool that is hidden from its caller is named like one that does not exist.
+        let is_unknown = request.kind == Some("tool_not_found");
+        if is_unknown
+            && let Some((key, tool)) = item.split_once([':', '.'])
+            && BackendKey::parse(key).is_ok()
+        {
+            item = format!("{key}__{tool}");
+        }
+        let arguments = arguments.filter(|_| is_unknown || request.denial.is_some());
         let arguments = arguments.map(|arguments| self.arguments(&item, arguments));
         // It may name nothing, and then be anything.
         let item = redacted(&item);
@@ -88,7 +99,8 @@ impl Audit for RequestAudit {
         if outcome != Outcome::Ok {
             let kind = match request.denial.map(|denial| denial.by) {
                 Some(DeniedBy::Limit) => "rate_limited",
-                // Its client may be told that the item does not exist.
+                // Its client was told that the item does not exist, and finds its own events by their kind.
+                Some(DeniedBy::Role | DeniedBy::View) => request.kind.unwrap_or("tool_not_found"),
                 Some(_) => "forbidden",
                 None => request.kind.unwrap_or("internal"),
             };

@@ -112,7 +112,7 @@ impl MergedCatalog {
             let Some((part, item)) = find(snapshots, tools, published) else {
                 continue;
             };
-            let is_denied = !part.backend.config.filter.allows(&item.id);
+            let is_denied = !part.backend.config.allows_tool(&item.id);
             let held = part.snapshot.held.get(&item.id).filter(|_| !is_denied);
             let own = part.backend.config.tools.get(&item.id);
             let definition = sanitise::tool(&item.definition).and_then(|definition| {
@@ -259,7 +259,11 @@ fn published_names(snapshots: &[BackendSnapshot], list: ListOf) -> PublishedName
         // A prompt may have the name of a tool.
         let is_tool = std::ptr::eq(list(snapshot), &raw const snapshot.tools);
         let held = snapshot.held.get(&item.id).filter(|_| is_tool);
-        match backend.config.filter.allows(&item.id) {
+        let is_allowed = match is_tool {
+            true => backend.config.allows_tool(&item.id),
+            false => backend.config.filter.allows(&item.id),
+        };
+        match is_allowed {
             false => Claim::Denied,
             true if held.is_some_and(HoldReason::is_unapproved) => Claim::Unapproved,
             true => Claim::Full,

@@ -173,9 +173,9 @@ impl Gateway {
         self.database.log.record(Event::new(event, status, facts));
     }
 
-    /// Starts and stops backends so that they match `config`. A backend whose configuration is
+    /// Starts and stops backends so that they match `config`, which `source` has read. A backend whose configuration is
     /// unchanged is not touched.
-    fn apply(&self, mut config: Config) {
+    fn apply(&self, mut config: Config, source: &config::ConfigSource) {
         let before = self.config();
         if before.roles == config.roles {
             config.roles.clone_from(&before.roles);
@@ -224,7 +224,7 @@ impl Gateway {
                 continue;
             }
             let status = if reason.is_fault() {
-                let (place, advice) = (self.source.place_of(reason), reason.advice(key));
+                let (place, advice) = (source.place_of(reason), reason.advice(key));
                 let advice = advice.unwrap_or_default();
                 tracing::warn!(backend = %key, "not used: {place}: {reason}. {advice}");
                 EventStatus::Failure
@@ -374,6 +374,8 @@ const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(4);
 const SHARED_FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time that `doctor` waits for the first start of the backends.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(25);
+/// How long the check waits for a backend to say whether it is degraded.
+const DEGRADED_TIMEOUT: Duration = Duration::from_secs(3);
 /// Changes of lists are collected for this time and then published together …
 const PUBLISH_DEBOUNCE: Duration = Duration::from_millis(200);
 /// … and not sooner than this after the last time: a backend whose lists keep changing causes one
@@ -421,7 +423,7 @@ impl mcp_serve::Service for Gateway {
 
     async fn check(self: Arc<Self>, _: Arc<Server>) -> Checkup {
         let config = self.config();
-        self.apply(Config::clone(&config));
+        self.apply(Config::clone(&config), &self.source);
         let backends = self.backends();
         let started = backends.values().map(|backend| backend.first_start());
         let started = futures_util::future::join_all(started);
@@ -441,7 +443,9 @@ impl mcp_serve::Service for Gateway {
         let problems: Vec<String> = unusable.chain(down).chain(open).collect();
         let up = backends.values().filter(|backend| backend.is_up());
         let asked = up.map(|backend| async {
-            let reason = backend.degraded().await?;
+            // One that does not tell must not cost the findings about the others.
+            let reason = tokio::time::timeout(DEGRADED_TIMEOUT, backend.degraded());
+            let reason = reason.await.ok().flatten()?;
             Some(format!("backends.{} is degraded: {reason}", backend.key))
         });
         let degraded = futures_util::future::join_all(asked).await;
@@ -466,7 +470,7 @@ impl mcp_serve::Service for Gateway {
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         self.record(kind::STARTED, EventStatus::Success, json!({}));
-        self.apply(Config::clone(&self.config()));
+        self.apply(Config::clone(&self.config()), &self.source);
         tokio::join!(
             self.publish(&server),
             self.follow_config(),
@@ -703,7 +707,7 @@ impl Gateway {
                         tracing::warn!("a restart is needed for the changes of: {waiting}");
                     }
                     self.needs_restart.lock().clone_from(&waiting);
-                    self.apply(config);
+                    self.apply(config, &source);
                     self.record(kind::CONFIG_CHANGED, EventStatus::Success, json!({}));
                 }
                 Err(reason) => {

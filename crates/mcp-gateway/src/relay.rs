@@ -193,7 +193,7 @@ impl RelayedTool {
     /// Why it cannot be called now, whoever calls it: what has decided, and the text for the model.
     fn denial(&self) -> Option<(DeniedBy, String)> {
         let published = &self.published;
-        if !self.backend.config.filter.allows(&self.id) {
+        if !self.backend.config.allows_tool(&self.id) {
             let text = format!("{published} is denied by the gateway's configuration.");
             return Some((DeniedBy::Configuration, text));
         }

@@ -321,8 +321,9 @@ impl GatewayReport {
         // They name what others may do.
         let sees_rules = viewer.view().is_none() && viewer.has(Right::AllEvents);
         // Those of now: tokens change without the lists.
-        let unmatched = gateway.find_unmatched(&gateway.config(), &gateway.catalog());
-        let unmatched = unmatched.iter().filter(|_| sees_rules);
+        let unmatched =
+            sees_rules.then(|| gateway.find_unmatched(&gateway.config(), &gateway.catalog()));
+        let unmatched = unmatched.iter().flatten();
         let unmatched = unmatched.take(MAX_NOT_OFFERED).map(ToString::to_string);
         let (resources, prompts) = scope.map_or((0, 0), |scope| scope.counts());
         let level = LevelFilter::current();

@@ -278,6 +278,7 @@ const OF_PEOPLE: &str = r#"
 --as q test://static-text => 0: if it is of the backend b: allowed by line «b:test»: roles.q.allow: "b:test://*"
 --as q other://x => 1: role q: denied: no rule allows it
 --as q b__slow => 0: role q: allowed by line | ; a call needs a person by line «approve»: approvals.approve: "b__slow"
+--as q b:slow => 0: ; a call needs a person by line «approve»: approvals.approve: "b__slow"
 --as q b__echo => 0: ; a call needs a person by line «confirm»: roles.q.confirm: "b__echo"
 "#;
 

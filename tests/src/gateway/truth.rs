@@ -175,7 +175,7 @@ async fn reason_of_a_backend_that_cannot_be_reached_is_named() {
 
 /// The remarks are the reasons.
 const UNREACHABLE: &str = r#"
-[backends.program] # there is no program no-such-program-of-tests in PATH
+[backends.program] # there is no such program
 command = ["no-such-program-of-tests"]
 [backends.crash] # its last line: \"no kubeconfig\"
 command = ["/bin/sh", "-c", "echo no kubeconfig >&2; exit 3"]

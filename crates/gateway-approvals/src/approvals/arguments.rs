@@ -68,10 +68,16 @@ fn count_hidden(place: &str, value: &Value, redacted: &mut Value) -> Result<(), 
         _ => format!("{place}.{name}"),
     };
     match (value, redacted) {
-        (Value::Object(members), Value::Object(shown)) => members
-            .iter()
-            .zip(shown.iter_mut())
-            .try_for_each(|((name, value), (_, shown))| count_hidden(&step(name), value, shown)),
+        (Value::Object(members), Value::Object(shown)) => {
+            let mut members = members.iter().zip(shown.iter_mut());
+            members.try_for_each(|((name, value), (_, shown))| {
+                // The parts of one secret can be a command, too.
+                match is_secret(name) && hidden_values(value, shown) > 1 {
+                    true => Err(unseen(&step(name))),
+                    false => count_hidden(&step(name), value, shown),
+                }
+            })
+        }
         // Plain tokens one after the other can be a command.
         (Value::Array(all), Value::Array(shown)) if hidden_items(all, shown) > 1 => {
             Err(unseen(place))
@@ -89,6 +95,32 @@ fn count_hidden(place: &str, value: &Value, redacted: &mut Value) -> Result<(), 
             Ok(())
         }
         _ => Ok(()),
+    }
+}
+
+/// True if the values below a member of this name are hidden.
+fn is_secret(name: &str) -> bool {
+    let mut named = Value::Object([(name.to_owned(), Value::from("x"))].into_iter().collect());
+    Redactor::of_all().json(&mut named);
+    named[name] == HIDDEN
+}
+
+/// The number of hidden values in a value, at any depth.
+fn hidden_values(value: &Value, shown: &Value) -> usize {
+    match (value, shown) {
+        (Value::Object(members), Value::Object(shown)) => {
+            let pairs = members.values().zip(shown.values());
+            pairs
+                .map(|(value, shown)| hidden_values(value, shown))
+                .sum()
+        }
+        (Value::Array(all), Value::Array(shown)) => {
+            let pairs = all.iter().zip(shown);
+            pairs
+                .map(|(value, shown)| hidden_values(value, shown))
+                .sum()
+        }
+        _ => usize::from(*shown == HIDDEN && value != shown),
     }
 }
 
@@ -269,6 +301,8 @@ mod tests {
         }
         for json in [
             r#"{"password": ["rm", "-rf"]}"#,
+            r#"{"password": [["rm"], ["-rf"]]}"#,
+            r#"{"password": {"0": "rm", "1": "-rf"}}"#,
             r#"{"env": {"TOKEN": {"a": ["rm", "-rf"]}}}"#,
         ] {
             assert!(read(json).is_err(), "{json}");
@@ -288,6 +322,8 @@ mod tests {
         ] {
             assert_eq!(read(json).map(|shown| shown.text), Ok(expected), "{json}");
         }
+        // Several secrets have their own names.
+        assert!(read(r#"{"env": {"TOKEN": "a", "PASSWORD": "b"}}"#).is_ok());
         // At any depth, and in names.
         let reason = read(r#"{"a": [{"password": "x y"}]}"#).unwrap_err();
         assert!(reason.contains("`a.0.password`"), "{reason}");

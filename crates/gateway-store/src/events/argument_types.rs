@@ -13,6 +13,9 @@ use upstream::text::{clean, truncate, visible};
 /// Fields that are listed; the others are only counted.
 const MAX_LISTED_FIELDS: usize = 24;
 
+/// Fields after so many bytes are only counted.
+const MAX_TYPES_BYTES: usize = 8 * 1024;
+
 /// Longer names are only counted.
 const MAX_FIELD_NAME: usize = 40;
 
@@ -79,7 +82,10 @@ impl ArgumentTypes {
         let json = value.get();
         let mut types = String::with_capacity(128);
         let mut values = String::new();
-        let has_recorded = || known.names.iter().any(|name| is_recorded(name));
+        let has_recorded = || {
+            let mut fields = members(json).into_iter().flatten();
+            fields.any(|(name, _)| is_recorded(&name))
+        };
         if json.len() > MAX_ARGUMENT_BYTES && !has_recorded() {
             push_type(&mut types, "large", Some(json.len()));
         } else if let Some(fields) = members(json) {
@@ -114,9 +120,12 @@ fn push_fields<'a>(
     let (mut shown, mut others, mut room) = (0, 0, MAX_VALUES_CHARS);
     for (name, json) in fields {
         let is_recorded = is_recorded(&name);
-        let is_full = shown >= MAX_LISTED_FIELDS && !is_recorded;
+        let is_in_schema = known.names.contains(&*name);
+        // A client can invent any number of names that the operator's patterns match.
+        let is_full = shown >= MAX_LISTED_FIELDS && !(is_recorded && is_in_schema)
+            || types.len() > MAX_TYPES_BYTES;
         // The operator names an argument also where the schema does not.
-        let is_known = is_recorded || known.names.contains(&*name);
+        let is_known = is_recorded || is_in_schema;
         if is_full || !is_known || !is_field_name(&name) {
             others += 1;
             continue;
@@ -302,6 +311,13 @@ mod tests {
         );
         let large = format!("\"{}\"", "x".repeat(MAX_ARGUMENT_BYTES));
         assert_eq!(types(&large), r#""large(262146)""#);
+        // Names that the client has invented, which the operator's patterns match.
+        let names: Vec<String> = (0..900).map(|n| format!("\"x{n}\":{n}")).collect();
+        let raw = RawValue::from_string(format!("{{{},\"a\":7}}", names.join(","))).unwrap();
+        let known = KnownArguments::new(&serde_json::json!({"properties": {"a": {}}}));
+        let invented = ArgumentTypes::new(&raw, &known, |_| true);
+        let end = r#","a":{"value":"7"},"…":"876 more"}"#;
+        assert!(invented.json().ends_with(end), "{}", invented.json());
         let deep = "[".repeat(100) + &"]".repeat(100);
         assert_eq!(types(&deep), r#""array(1)""#);
         let longest = format!("{{\"{}\":1}}", "x".repeat(MAX_FIELD_NAME + 1));

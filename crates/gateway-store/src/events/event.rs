@@ -212,8 +212,14 @@ impl FinishedRequest {
     /// True if the gateway itself has refused it: it was denied, or is about nothing that is there. A caller cannot tell
     /// these apart by the number of events.
     fn is_refused(&self) -> bool {
-        let is_unknown = self.backend.is_none() && self.error_code.is_some();
+        let is_unknown = self.backend.is_none() && self.kind().ends_with("_not_found");
         self.outcome == Outcome::Denied || self.outcome == Outcome::Failed && is_unknown
+    }
+
+    /// The kind of its failure; empty without one.
+    fn kind(&self) -> &str {
+        let failure = self.failure.as_ref();
+        failure.map_or("", |failure| &failure.kind)
     }
 
     /// Notes the failure of this kind that the content of a tool's result tells.
@@ -264,13 +270,9 @@ impl Event {
         if request.item.len() > MAX_TEXT_CHARS {
             request.item = short(&request.item).into();
         }
-        // Such as of a request whose client has left. The kind of a denial is that of a request for an unknown item.
+        // Such as of a request whose client has left.
         if request.outcome != Outcome::Ok && request.failure.is_none() {
-            let kind = match request.outcome {
-                Outcome::Denied => Outcome::Failed,
-                other => other,
-            };
-            request.fail(kind.name(), "", &OwnTexts::default());
+            request.fail(request.outcome.name(), "", &OwnTexts::default());
         }
         let status = match request.outcome {
             Outcome::Ok => EventStatus::Success,
@@ -308,12 +310,12 @@ impl Event {
             EventDetails::Request(denied) if denied.is_refused() => {
                 let arguments = denied.arguments.as_ref();
                 let kind = format!(
-                    "{} {} {:?} {:?} {:?} {}",
+                    "{} {} {:?} {:?} {} {}",
                     denied.method.as_deref().unwrap_or_default(),
                     denied.view.as_deref().unwrap_or_default(),
                     denied.item,
                     denied.denied_by,
-                    denied.error_code,
+                    denied.kind(),
                     arguments.map_or("", |arguments| arguments.values())
                 );
                 Some((denied.principal.clone(), kind))
@@ -327,8 +329,10 @@ impl Event {
         if let EventDetails::Request(request) = &mut self.details {
             request.item = VARIOUS.into();
             request.arguments = None;
-            request.denial = Some(VARIOUS.into());
-            request.failure = None;
+            request.denial = request.denied_by.map(|_| VARIOUS.into());
+            if let Some(failure) = &mut request.failure {
+                failure.text.clear();
+            }
         }
     }
 

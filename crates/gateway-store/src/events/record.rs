@@ -9,7 +9,7 @@ use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
-use upstream::text::hexadecimal;
+use upstream::text::{hexadecimal, visible};
 use upstream::time::{Offset, Timestamp};
 
 use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, minute_of, short};
@@ -93,15 +93,25 @@ impl Record {
     pub fn hide_denial(&mut self) {
         let metadata = serde_json::from_str::<Map<String, Value>>(&self.metadata);
         let Ok(mut metadata) = metadata else { return };
-        let is_denied = metadata.remove("denial").is_some();
+        // The order of the others stays: it would tell, too.
+        let is_denied = metadata.shift_remove("denial").is_some();
         if is_denied {
             metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
+        }
+        let kind = metadata.get("kind").and_then(Value::as_str);
+        let is_missing = kind.is_some_and(|kind| kind.ends_with("_not_found"))
+            && metadata.get("backend").is_none_or(Value::is_null);
+        if is_missing {
+            // It may name the nearest item.
+            metadata.shift_remove("error");
+        }
+        if is_denied || is_missing {
             metadata.insert("arguments".to_owned(), Value::Null);
         }
         // `rule` and `decided_by` are of approvals.
         let hidden = ["allowed_by", "approved_by", "rule", "decided_by"];
-        let hidden = hidden.map(|name| metadata.remove(name).is_some());
-        if hidden.contains(&true) || is_denied {
+        let hidden = hidden.map(|name| metadata.shift_remove(name).is_some());
+        if hidden.contains(&true) || is_denied || is_missing {
             self.metadata = Value::Object(metadata).to_string();
         }
     }
@@ -192,6 +202,7 @@ fn metadata(request: &FinishedRequest) -> String {
     let failure = request.failure.as_ref();
     let error = failure.map(|failure| failure.text.as_str());
     let arguments = request.arguments.as_ref();
+    let client = visible(request.client.as_str());
     let metadata = RequestMetadata {
         tool_name: method.is_none().then_some(item),
         method,
@@ -204,7 +215,7 @@ fn metadata(request: &FinishedRequest) -> String {
         approved_by: request.approved_by.as_deref().map(short),
         principal: request.principal.as_deref().map(short),
         view: request.view.as_deref(),
-        client: Some(request.client.as_str()).filter(|client| !client.is_empty()),
+        client: Some(&*client).filter(|client| !client.is_empty()),
         address: request.address,
         request_bytes: request.request_bytes,
         response_bytes: request.response_bytes,

@@ -184,7 +184,9 @@ impl<'a> RequestRecord<'a> {
         let mut item = self.item().filter(is_short);
         if let Some(name) = &mut item {
             let catalog = self.server.catalog_of(caller);
+            // One that was refused before any rule was asked tells nothing of the item.
             if let RequestEnd::Failed(Some(_)) = end
+                && kind.is_some_and(|kind| kind.ends_with("_not_found"))
                 && let Some(denial) = catalog.denial(method, name)
             {
                 let _ = notes.denial.set(denial);

@@ -156,10 +156,12 @@ fn bare_endpoint(remote: &Remote) -> Result<Endpoint, Error> {
     Ok(endpoint)
 }
 
-/// The reason why a server of this workspace is degraded, which its path `/readyz` tells. `None` for all others.
+/// The reason why a server of this workspace is degraded, which its path `/readyz` beside `/mcp` tells. `None` for all
+/// others.
 pub(super) async fn degraded(remote: &Remote) -> Option<String> {
     let url: Uri = remote.url.parse().ok()?;
-    let url = format!("{}://{}/readyz", url.scheme_str()?, url.authority()?);
+    let above = url.path().strip_suffix("/mcp")?;
+    let url = format!("{}://{}{above}/readyz", url.scheme_str()?, url.authority()?);
     let remote = Remote {
         url,
         ..remote.clone()

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use gateway_access::{Role, WITHOUT_VIEW};
+use gateway_access::{Role, View, WITHOUT_VIEW};
 use mcp_core::server::{AccessItem, Principal};
 use mcp_core::suggestion::suggestion;
 use serde_json::value::RawValue;
@@ -13,7 +13,8 @@ use crate::config::{Config, Options};
 
 /// Says which rule allows or denies a tool, prompt or resource to a principal.
 ///
-/// Starts nothing. Exit code: 0 allowed, 1 denied, 78 unusable configuration.
+/// Starts nothing. Exit code: 0 allowed (a resource also if only one of the backends may have it), 1 denied, 78 unusable
+/// configuration.
 #[derive(Parser)]
 pub(super) struct Explain {
     /// Name of the principal's token, `role:NAME` of the token file, or `sub:…`, `group:…` or `scope:…` of an
@@ -85,7 +86,7 @@ fn explained(
     let original = found.map_or(item, |view| view.original(item));
     let mut parts = Vec::new();
     if let Some(role) = role {
-        let decided = decide(config, role, original, arguments);
+        let decided = decide(config, role, found.map(|view| &**view), original, arguments);
         let text = |text| format!("role {}: {text}", role.name);
         parts.push(decided.map(text).map_err(text)?);
     }
@@ -113,9 +114,10 @@ fn explained(
         .iter()
         .chain(&config.approvals.approve);
     let is_tool = !item.contains("://");
+    let tool = original.replacen([':', '.'], "__", 1);
     let people = of_role
         .chain(of_all)
-        .filter(|rule| is_tool && rule.matches(original));
+        .filter(|rule| is_tool && rule.matches(&tool));
     parts.extend(people.map(|rule| format!("a call needs a person by {rule}")));
     Ok(parts.join("; "))
 }
@@ -135,6 +137,7 @@ fn as_item(text: &str) -> AccessItem<'_> {
 fn decide(
     config: &Config,
     role: &Role,
+    view: Option<&View>,
     item: &str,
     arguments: Option<&RawValue>,
 ) -> Result<String, String> {
@@ -143,7 +146,11 @@ fn decide(
     // Only calls of tools are judged.
     if item.contains("://") {
         // A rule may be about the resources of one backend, and only a backend that runs tells its resources.
-        let owners = config.backends.keys().filter_map(|key| {
+        let owners = config.backends.iter().filter_map(|(key, backend)| {
+            let is_in_view = view.is_none_or(|view| view.has_backend(key.as_str()));
+            if backend.disabled.is_some() || !is_in_view {
+                return None;
+            }
             let own = role.decide(as_item(item), Some(key.as_str()));
             let differs = own.is_allowed() != decision.is_allowed();
             differs.then(|| format!("; if it is of the backend {key}: {own}"))

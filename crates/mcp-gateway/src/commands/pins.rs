@@ -113,17 +113,27 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
     let store = Store::open(choice.options)?;
     let offered = |pin: &Pin| pin.offered.as_ref().map(|offered| offered.hash.clone());
     // The definitions of this moment; the gateway may write them again, but not others in their place.
-    let wanted = store.find(Some(&choice.name))?.into_iter();
+    let found = store.find(Some(&choice.name))?;
     // A refusal is about one definition: only its name or its hash takes it back, not the name of its backend.
     let is_named = |pin: &Pin| start.is_some() || pin.name() == choice.name;
-    let wanted = wanted.filter(|(_, pin, _)| is_named(pin) || pin.status() != "refused");
+    let is_left = |pin: &Pin| pin.status() == "refused" && !is_named(pin);
+    let mut refused = found.iter().filter(|(_, pin, _)| is_left(pin));
+    let refused = refused
+        .next()
+        .map(|(_, pin, _)| pin.name())
+        .filter(|_| approve);
+    let wanted = found.into_iter().filter(|(_, pin, _)| !is_left(pin));
     let wanted = wanted.filter_map(|(key, pin, _)| Some((key, offered(&pin)?)));
     let is_chosen = |hash: &str| start.is_none_or(|start| hash.starts_with(start));
     let wanted: Vec<(String, String)> = wanted.filter(|(_, hash)| is_chosen(hash)).collect();
     if wanted.is_empty() {
-        let text = match start {
-            Some(_) => "nothing done: no definition with this hash is offered now",
-            None => "nothing done: there is no change to decide about",
+        let text = match (start, refused) {
+            (Some(_), _) => "nothing done: no definition with this hash is offered now".to_owned(),
+            (None, Some(name)) => format!(
+                "nothing done: {} was refused; approve it by its name or --hash",
+                printable(&name)
+            ),
+            (None, None) => "nothing done: there is no change to decide about".to_owned(),
         };
         return Err(Failure::new(text));
     }

@@ -24,6 +24,8 @@ pub(crate) struct BackendConfig {
     /// The revisions of the protocol that are spoken with it.
     pub(crate) era: EraChoice,
     pub(crate) filter: Filter,
+    /// The lists of tools in the file of a host, each of which must allow a tool.
+    pub(crate) tools_of_host: Vec<Filter>,
     /// Its items are published without the prefix `KEY__`.
     pub(crate) bare: bool,
     /// It is the only server of one client (`mcp-gateway bridge`): its items keep their names and their order, its
@@ -167,6 +169,12 @@ impl Target {
 }
 
 impl BackendConfig {
+    /// True if the tool with this name in the backend's list is published.
+    pub(crate) fn allows_tool(&self, name: &str) -> bool {
+        let mut filters = self.tools_of_host.iter().chain([&self.filter]);
+        filters.all(|filter| filter.allows(name))
+    }
+
     /// The context that its requests continue.
     pub(crate) fn trace(&self, context: &TraceContext) -> TraceContext {
         let context = context.clone();

@@ -421,6 +421,7 @@ impl BackendEntry {
             target,
             era,
             filter,
+            tools_of_host: Vec::new(),
             bare: self.bare,
             is_alone: false,
             timeout: self.timeout.map(|ConfigDuration(timeout)| timeout),

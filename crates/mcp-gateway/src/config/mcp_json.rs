@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use gateway_access::Filter;
 use jsonc_parser::ParseOptions;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -35,11 +36,13 @@ struct ServerEntry {
     /// The switch of Zed and opencode.
     enabled: Option<bool>,
     /// The tools that a host offers: of Gemini CLI, Copilot CLI, and others.
-    #[serde(alias = "includeTools", alias = "enabledTools", alias = "allowedTools")]
     tools: Option<Vec<String>>,
+    include_tools: Option<Vec<String>>,
+    enabled_tools: Option<Vec<String>>,
+    allowed_tools: Option<Vec<String>>,
     /// The tools that a host leaves out: of Gemini CLI, Windsurf, and others.
-    #[serde(default, alias = "excludeTools")]
-    disabled_tools: Vec<String>,
+    disabled_tools: Option<Vec<String>>,
+    exclude_tools: Option<Vec<String>>,
 }
 
 /// Parses the file of another host; `name` stands for it in errors.
@@ -108,6 +111,24 @@ fn read(
 }
 
 impl ServerEntry {
+    /// The lists of tools, all of which count.
+    fn tools(&self) -> Vec<Filter> {
+        let offered = [
+            &self.tools,
+            &self.include_tools,
+            &self.enabled_tools,
+            &self.allowed_tools,
+        ];
+        let offered = offered.into_iter().flatten().map(|list| match &**list {
+            [] => Filter::new(&[], &["*".to_owned()]),
+            names => Filter::new(names, &[]),
+        });
+        let left_out = [&self.disabled_tools, &self.exclude_tools];
+        let left_out = left_out.into_iter().flatten();
+        let left_out = left_out.map(|names| Filter::new(&[], names));
+        offered.chain(left_out).collect()
+    }
+
     fn check(
         self,
         at: [&str; 2],
@@ -115,13 +136,9 @@ impl ServerEntry {
     ) -> Result<BackendConfig, ConfigError> {
         let disabled = self.disabled || self.enabled == Some(false);
         let needs_file = self.env_file.is_some() && !disabled;
+        let tools = self.tools();
         let entry = BackendEntry {
             disabled,
-            deny: match &self.tools {
-                Some(none) if none.is_empty() => vec!["*".to_owned()],
-                _ => self.disabled_tools,
-            },
-            allow: self.tools.unwrap_or_default(),
             ..BackendEntry::default()
         };
         let entry = match (self.command, self.url) {
@@ -143,6 +160,7 @@ impl ServerEntry {
             (None, None) => return Err(ConfigError::new(&at, "needs `command` or `url`")),
         };
         let mut backend = entry.check(at, environment)?;
+        backend.tools_of_host = tools;
         if needs_file {
             backend.disabled = Some(DisabledReason::EnvFile);
         }

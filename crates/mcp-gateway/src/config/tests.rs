@@ -255,6 +255,9 @@ fn configurations_of_other_hosts_are_read() {
         (r#""includeTools": ["a"]"#, true, "a"),
         (r#""tools": ["*"]"#, true, "aw"),
         (r#""tools": []"#, true, ""),
+        (r#""disabledTools": null, "tools": null"#, true, "aw"),
+        (r#""tools": ["*"], "enabledTools": ["w"]"#, true, "w"),
+        (r#""disabledTools": ["a"], "excludeTools": ["w"]"#, true, ""),
     ] {
         let text = format!(r#"{{"mcpServers": {{"x": {{"command": "x", {entry}}}}}}}"#);
         let config = parse("mcp.json", &text).unwrap();
@@ -262,8 +265,9 @@ fn configurations_of_other_hosts_are_read() {
         assert_eq!(backend.disabled.is_none(), is_used, "{entry}");
         let allowed = ["a", "w"]
             .into_iter()
-            .filter(|name| backend.filter.allows(name));
+            .filter(|name| backend.allows_tool(name));
         assert_eq!(allowed.collect::<String>(), expected, "{entry}");
+        assert!(backend.filter.allows("prompt"), "{entry}");
     }
     let settings = r#"{"editor.x": 1, "mcp": {"servers": {"a": {"command": "a"}}}}"#;
     assert_eq!(parse("settings.json", settings).unwrap().backends.len(), 1);

@@ -125,6 +125,9 @@ impl Asker {
     fn named(&self, mut params: Value) -> Result<Value, String> {
         let text = clean(params["message"].as_str().unwrap_or_default());
         params["message"] = json!(format!("Backend {} asks: {text}", self.backend));
+        if let Some(schema) = params.get_mut("requestedSchema") {
+            clean_texts(schema);
+        }
         let address = params.get("url").and_then(Value::as_str);
         match address.is_none_or(|address| Endpoint::new(address).is_ok()) {
             true => Ok(params),
@@ -308,6 +311,29 @@ impl Handler for CallHandler {
     }
 }
 
+/// Removes hidden characters from the texts for the user in the schema of an answer; its values stay.
+fn clean_texts(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match (name.as_str(), value) {
+                    ("title" | "description", Value::String(text)) => *text = clean(text).into(),
+                    ("enumNames", Value::Array(names)) => {
+                        for name in names {
+                            if let Value::String(text) = name {
+                                *text = clean(text).into();
+                            }
+                        }
+                    }
+                    (_, value) => clean_texts(value),
+                }
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(clean_texts),
+        _ => {}
+    }
+}
+
 fn raw(answer: &Value) -> Result<Box<RawValue>, RpcError> {
     to_raw_value(answer)
         .map_err(|_| RpcError::new(mcp_core::jsonrpc::INTERNAL_ERROR, "Internal error"))
@@ -455,6 +481,20 @@ mod tests {
     use super::super::questions::Asker;
     use super::*;
     use crate::relay::request::Answers;
+
+    #[test]
+    fn schema_of_an_answer_has_no_hidden_characters_in_its_texts() {
+        let text = "a\u{202e}b";
+        let schema = |text: &str, value: &str| {
+            json!({"type": "object", "properties": {"title": {
+                "type": "string", "title": text, "description": text,
+                "enum": [value], "enumNames": [text], "oneOf": [{"const": value, "title": text}]}}})
+        };
+        let mut cleaned = schema(text, text);
+        clean_texts(&mut cleaned);
+        assert_eq!(cleaned, schema(&clean(text), text));
+        assert_ne!(clean(text), text);
+    }
 
     /// The minute counts over all calls of a client; each call has a number of its own.
     #[test]
