@@ -242,6 +242,13 @@ async fn every_view_shows_the_newest_content() {
         (true, hide("skip-worktree"), "f.txt", "two\n", "M f.txt"),
         (
             true,
+            "git config core.ignoreCase true; echo two > F.TXT".to_owned(),
+            "F.TXT",
+            "two\n",
+            "A F.TXT",
+        ),
+        (
+            true,
             "touch -r f.txt t; echo two > f.txt; touch -r t f.txt; rm t".to_owned(),
             "f.txt",
             "two\n",

@@ -18,7 +18,7 @@ mkdir -p "$objects" || exit 76
 # No hook or monitor of a repository runs.
 git() {
     command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.splitIndex=false \
-        -c core.safecrlf=false -c core.sparseCheckout=false "$@"
+        -c core.safecrlf=false -c core.sparseCheckout=false -c core.ignoreCase=false -c core.fileMode=true "$@"
 }
 
 # Prints the repositories below the directory, one a line.

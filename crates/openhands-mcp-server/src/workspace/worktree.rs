@@ -58,7 +58,8 @@ pub(crate) fn has_worktree(id: TaskId, branch: Option<&str>) -> bool {
 /// The commits and files of a worktree that are nowhere else: lines of a kind and a text. `commit` is one that no other
 /// branch or tag has, `file` one with changes that are not committed, as git prints them, such as `?? notes.txt`, and
 /// `ignored` one that git ignores. `left` is the branch, if the worktree is gone and its repository is not known, `kept`
-/// the branch, if it is checked out elsewhere. `sum` changes with the commits and the content of the files.
+/// the branch, if it is checked out elsewhere. `sum` changes with the commits and the content of the files, but of those in
+/// ignored directories.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnsavedWork(String);
 
@@ -73,7 +74,7 @@ impl UnsavedWork {
         (directory, repository): (&str, Option<&str>),
     ) -> Result<Self, ToolError> {
         let script = format!(
-            "dir={} repository={} branch={}\n{UNSAVED}",
+            "dir={} repository={} branch={} id={id}\n{UNSAVED}",
             shell_quoted(directory),
             shell_quoted(repository.unwrap_or_default()),
             worktree_branch(id)
