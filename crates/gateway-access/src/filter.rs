@@ -79,7 +79,9 @@ pub fn uri_spellings(uri: &str) -> Option<Vec<Cow<'_, str>>> {
 /// True for a text from which parsers remove parts.
 fn is_ambiguous(uri: &str) -> bool {
     let path = uri.split(['?', '#']).next().unwrap_or_default();
-    let climbs = path.split('/').any(|part| matches!(part, "." | ".."));
+    // Some servers take what follows a `;` for parameters of the part.
+    let mut parts = path.split('/').map(|part| part.split(';').next());
+    let climbs = parts.any(|part| matches!(part, Some("." | "..")));
     climbs || uri.trim() != uri || uri.contains(|c: char| c.is_control() || c == '\\')
 }
 

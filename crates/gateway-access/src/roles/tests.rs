@@ -95,6 +95,7 @@ fn uri_is_decided_in_every_spelling_and_as_a_browser_reads_it() {
         (&web, "https://h.test:443/pub/private", false),
         (&web, "https://H.test/pub/private", false),
         (&web, "https://h.test/pub/./private", false),
+        (&web, "https://h.test/pub/..;/etc", false),
     ] {
         let decision = role.decide(AccessItem::Resource(uri), None);
         assert_eq!(decision.is_allowed(), allowed, "{uri}: {decision}");

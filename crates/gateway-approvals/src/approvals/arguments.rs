@@ -72,7 +72,7 @@ fn count_hidden(place: &str, value: &Value, redacted: &mut Value) -> Result<(), 
             let mut members = members.iter().zip(shown.iter_mut());
             members.try_for_each(|((name, value), (_, shown))| {
                 // The parts of one secret can be a command, too.
-                match is_secret(name) && hidden_values(value, shown) > 1 {
+                match (is_secret(name) || is_value(name)) && hidden_values(value, shown) > 1 {
                     true => Err(unseen(&step(name))),
                     false => count_hidden(&step(name), value, shown),
                 }
@@ -83,8 +83,15 @@ fn count_hidden(place: &str, value: &Value, redacted: &mut Value) -> Result<(), 
             Err(unseen(place))
         }
         (Value::Array(all), Value::Array(shown)) => {
-            let mut all = all.iter().zip(shown).enumerate();
-            all.try_for_each(|(at, (one, shown))| count_hidden(&step(&at.to_string()), one, shown))
+            let is_flag = |at: usize| all[at].as_str().is_some_and(|word| word.starts_with('-'));
+            let mut items = all.iter().zip(shown).enumerate();
+            items.try_for_each(|(at, (one, shown))| {
+                let place = step(&at.to_string());
+                match at > 0 && is_flag(at - 1) && hidden_values(one, shown) > 1 {
+                    true => Err(unseen(&place)),
+                    false => count_hidden(&place, one, shown),
+                }
+            })
         }
         (Value::String(text), Value::String(shown)) if text != shown => {
             *shown = counted(text, shown).ok_or_else(|| unseen(place))?;
@@ -103,6 +110,11 @@ fn is_secret(name: &str) -> bool {
     let mut named = Value::Object([(name.to_owned(), Value::from("x"))].into_iter().collect());
     Redactor::of_all().json(&mut named);
     named[name] == HIDDEN
+}
+
+/// True if a member of this name holds what the `name` or `key` beside it names, which may be a secret.
+fn is_value(name: &str) -> bool {
+    matches!(name, "value" | "val") || name.ends_with("Value")
 }
 
 /// The number of hidden values in a value, at any depth.
@@ -304,6 +316,8 @@ mod tests {
             r#"{"password": [["rm"], ["-rf"]]}"#,
             r#"{"password": {"0": "rm", "1": "-rf"}}"#,
             r#"{"env": {"TOKEN": {"a": ["rm", "-rf"]}}}"#,
+            r#"{"name": "PASSWORD", "value": {"0": "rm", "1": "-rf"}}"#,
+            r#"{"args": ["--password", {"0": "rm", "1": "-rf"}]}"#,
         ] {
             assert!(read(json).is_err(), "{json}");
         }

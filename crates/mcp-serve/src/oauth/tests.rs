@@ -125,6 +125,10 @@ async fn wrong_tokens_are_refused() {
         ),
         ("exp", json!([now - 31, format!("{}", now + 600), -1, null])),
         ("nbf", json!([now + 60, "soon"])),
+        (
+            "cnf",
+            json!([{"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}]),
+        ),
         // The name `group:ops` would be a group of its issuer.
         (
             "sub",

@@ -121,6 +121,8 @@ impl<'a> Unverified<'a> {
         // Views are audiences, too.
         validation.validate_aud = false;
         let claims = decode::<Map<String, Value>>(self.token, key, &validation)?.claims;
+        // RFC 7800: whoever has such a token must also prove that it has the key.
+        ensure!(!claims.contains_key("cnf"), "it is bound to a key");
         let audience = Audience::read(&claims, rules).context("it is for another audience")?;
         let subject = claims.get(&rules.subject_claim).and_then(Value::as_str);
         let subject =
