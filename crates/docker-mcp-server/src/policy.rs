@@ -273,8 +273,9 @@ impl Policy {
         allow_if(may_start, || {
             format!(
                 "This server does not start a container that mounts `{path}`, or read its files: the path is not in \
-                 the directories that the policy file allows (`binds`), or leads through a symbolic link. \
-                 Put a directory in the place of the link, or start it from outside."
+                 the directories that the policy file allows (`binds`), leads through a symbolic link, or is a \
+                 socket, which `binds` must name itself. Put a directory in the place of the link, or start it from \
+                 outside."
             )
         })
     }

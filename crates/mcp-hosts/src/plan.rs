@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use serde_json::Value;
@@ -94,7 +94,10 @@ fn write(path: &Path, text: &str, like: Option<&fs::Metadata>) -> anyhow::Result
         Ok(file.persist(path).map(drop)?)
     };
     let missing = path.ancestors().skip(1).take_while(|it| !it.exists());
-    let written = match missing.last().and_then(|it| Some((it, it.parent()?))) {
+    // The file of a path with `..` is not below the first missing folder.
+    let is_plain = !path.components().any(|it| it == Component::ParentDir);
+    let first = missing.last().filter(|_| is_plain);
+    let written = match first.and_then(|it| Some((it, it.parent()?))) {
         // New folders appear with the file in them: until then another `connect` waits for the lock of the one above.
         Some((first, above)) => tempfile::tempdir_in(above).and_then(|made| {
             let new = made.path().join("new");

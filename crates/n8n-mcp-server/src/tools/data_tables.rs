@@ -501,6 +501,11 @@ const MAX_EMPTY_PAGES: u32 = 10;
 /// Rows that an error names.
 const MAX_NAMED: usize = 20;
 
+/// True for a condition that every time meets, or none does, if its column is one of times.
+fn is_after_or_before_a_text(one: &Condition) -> bool {
+    matches!(one.value, Some(Cell::Text(_))) && !matches!(one.is, Is::Eq | Is::Like | Is::Ilike)
+}
+
 impl<'a> Conditions<'a> {
     /// Finds the conditions on columns with times.
     ///
@@ -514,12 +519,17 @@ impl<'a> Conditions<'a> {
         };
         let mut columns = Vec::new();
         let is_own = |name: &str| matches!(name, "createdAt" | "updatedAt");
-        // Reading the table needs a scope of its own.
-        let mut others = all.iter().filter(|one| !is_own(&one.column));
-        if others.any(|one| time(one).is_some()) {
+        let others = all.iter().filter(|one| !is_own(&one.column));
+        let others: Vec<_> = others.collect();
+        if others.iter().any(|one| time(one).is_some()) {
             columns = table(n8n, id).await?.columns;
-            columns.retain(|column| column.r#type == "date");
+        } else if others.iter().any(|one| is_after_or_before_a_text(one)) {
+            // Reading the table needs a scope of its own, without which n8n compares the text.
+            columns = table(n8n, id)
+                .await
+                .map_or_else(|_| Vec::new(), |table| table.columns);
         }
+        columns.retain(|column| column.r#type == "date");
         let is_time = |name: &str| is_own(name) || columns.iter().any(|column| column.name == name);
         for (at, one) in all.iter().enumerate() {
             if let Some(Cell::Text(text)) = &one.value
