@@ -296,9 +296,7 @@ fn hide_json(value: &mut Value, reach: JsonReach) -> u32 {
                 .filter_map(|key| all.get(*key).and_then(Value::as_str))
                 .any(name::is_secret_member);
             let hide_member = |(key, value): (&String, &mut Value)| {
-                // Also `stringValue`, as n8n has it.
-                let is_value = matches!(&**key, "value" | "val") || key.ends_with("Value");
-                let secret = name::is_secret_member(key) || (named && is_value);
+                let secret = name::is_secret_member(key) || (named && is_value(key));
                 match value {
                     // `"set-cookie": ["…"]`
                     Value::Array(all) if secret => {
@@ -324,6 +322,16 @@ fn is_flag(word: &str) -> bool {
                 .chars()
                 .all(|c| c.is_ascii_alphabetic() || "-_".contains(c))
     })
+}
+
+/// True for the member that holds what the `name` or `key` beside it names, also for `stringValue`, as n8n has it.
+fn is_value(member: &str) -> bool {
+    matches!(member, "value" | "val") || member.ends_with("Value")
+}
+
+/// True if a member of JSON with this name can be a secret, by this name or by the `name` beside it.
+pub fn can_be_secret(member: &str) -> bool {
+    name::is_secret_member(member) || is_value(member)
 }
 
 /// Hides the value of a secret, also as the `value` of an object.
@@ -430,7 +438,7 @@ pub fn redacted_part<'t>(before: &str, part: &'t str, after: &str) -> Cow<'t, st
     }
 }
 
-/// What [`HIDDEN`] stands for in `shown`. Where that can be told in several ways, a range has them all.
+/// Finds the parts of `text` for which [`HIDDEN`] stands in `shown`. Where several parts are possible, a range has them all.
 fn hidden_ranges(text: &str, shown: &str) -> impl Iterator<Item = Range<usize>> {
     let kept: Vec<&str> = shown.split(HIDDEN).collect();
     let (mut start, mut end) = (0, text.len());

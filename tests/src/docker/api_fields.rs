@@ -117,7 +117,7 @@ const REPLIES: [(&str, Read, &str); 13] = [
     ),
 ];
 
-/// What is left of a reply when it was read as this type.
+/// The members of a reply that are left when it was read as this type.
 fn read<T: DeserializeOwned + Serialize>(reply: Value) -> serde_json::Result<Value> {
     serde_json::to_value(serde_json::from_value::<T>(reply)?)
 }

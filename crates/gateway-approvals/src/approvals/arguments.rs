@@ -7,7 +7,7 @@ use gateway_access::unambiguous;
 use hmac_sha256::Hash;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use upstream::redact::{HIDDEN, Redactor};
+use upstream::redact::{HIDDEN, Redactor, can_be_secret};
 use upstream::text::{hexadecimal, truncate, visible};
 
 /// Limit for the characters that people see.
@@ -72,7 +72,7 @@ fn count_hidden(place: &str, value: &Value, redacted: &mut Value) -> Result<(), 
             let mut members = members.iter().zip(shown.iter_mut());
             members.try_for_each(|((name, value), (_, shown))| {
                 // The parts of one secret can be a command, too.
-                match (is_secret(name) || is_value(name)) && hidden_values(value, shown) > 1 {
+                match can_be_secret(name) && hidden_values(value, shown) > 1 {
                     true => Err(unseen(&step(name))),
                     false => count_hidden(&step(name), value, shown),
                 }
@@ -103,18 +103,6 @@ fn count_hidden(place: &str, value: &Value, redacted: &mut Value) -> Result<(), 
         }
         _ => Ok(()),
     }
-}
-
-/// True if the values below a member of this name are hidden.
-fn is_secret(name: &str) -> bool {
-    let mut named = Value::Object([(name.to_owned(), Value::from("x"))].into_iter().collect());
-    Redactor::of_all().json(&mut named);
-    named[name] == HIDDEN
-}
-
-/// True if a member of this name holds what the `name` or `key` beside it names, which may be a secret.
-fn is_value(name: &str) -> bool {
-    matches!(name, "value" | "val") || name.ends_with("Value")
 }
 
 /// The number of hidden values in a value, at any depth.

@@ -241,7 +241,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// What is before and after the part.
+    /// The text before the part, and the text after it.
     pub(crate) fn context(&self) -> (Cow<'a, str>, Cow<'a, str>) {
         let text = |bytes: Option<&'a [u8]>| String::from_utf8_lossy(bytes.unwrap_or_default());
         let (before, after) = (..self.range.start, self.range.end..);

@@ -1,4 +1,4 @@
-//! What the tools tell of a project beside `docker compose ps`, `ls` and `logs`, and the action `down` beside the real
+//! Compares what the tools tell of a project with `docker compose ps`, `ls` and `logs`, and the action `down` with the real
 //! `docker compose down`, on two equal projects.
 
 use futures_util::future::join_all;
